@@ -7,7 +7,7 @@ use crate::kernel::{Block, Preconditioner, Stage};
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
-/// Number of chains per dimension from which on a covariance is a matrix, unless a pass asks for more.
+/// Number of chains per dimension from which on a covariance is a matrix.
 pub(super) const CHAINS_PER_DIMENSION: usize = 4;
 
 /// Weighted mean and covariance of states, or only the variances of their coordinates.
@@ -116,18 +116,9 @@ impl Covariance {
         self.spread += &right.spread * share + between * (share * (1.0 - share));
     }
 
-    pub(super) fn dimension(&self) -> usize {
-        self.mean.len()
-    }
-
-    /// Returns whether it has the covariances of coordinates, not only their variances.
-    pub(super) fn is_matrix(&self) -> bool {
-        self.spread.ncols() > 1
-    }
-
     /// Returns the preconditioner, or `None` if a coordinate or a combination of coordinates does not vary.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
-        let dimension = self.dimension();
+        let dimension = self.mean.len();
         // In one dimension a full matrix has a single column, too.
         if self.spread.ncols() < dimension || dimension == 1 {
             let deviations = self.spread.column(0).map(f64::sqrt);
@@ -151,12 +142,7 @@ impl Shapes {
         self.0.push((beta, covariance));
     }
 
-    /// Drops all covariances but the last.
-    pub(super) fn keep_last(&mut self) {
-        self.0.drain(..self.0.len().saturating_sub(1));
-    }
-
-    pub(super) fn at(&self, beta: f64) -> Option<Covariance> {
+    fn at(&self, beta: f64) -> Option<Covariance> {
         let right = self.0.partition_point(|(knot, _)| *knot <= beta);
         let Some((b, after)) = self.0.get(right) else {
             return Some(self.0.last()?.1.clone());

@@ -8,10 +8,10 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
 use crate::error::short;
-use crate::kernel::{Block, TransitionKernel, refuse_stages};
-use crate::path::{AnnealingPath, Intermediate, dimension};
+use crate::kernel::{TransitionKernel, refuse_stages};
+use crate::path::{AnnealingPath, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
-use crate::population::{DatumOf, Population, Populations, Resampling, streams};
+use crate::population::{DatumOf, Populations, Resampling};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Format, Halt, Job, Place, Pulse, Single, Stepped, Task};
@@ -21,19 +21,10 @@ use crate::{Error, Result};
 /// it is a barrier of 8,300, for which later rounds would need some 7e7 stages.
 pub(super) const MOST_STAGES: usize = 10_000;
 
-/// States with their log densities at the target; NaN if they are not known.
-pub(super) type Known<S> = Vec<(S, f64)>;
-
-/// Number of chains per dimension from which on a pass for a fit proposes correlated moves. With 128 chains and a
-/// covariance from four on, a Gaussian in 20 dimensions had no base in 11 of 40 runs; without correlations, in none.
-const CHAINS_PER_DIMENSION_OF_FITS: usize = 10;
-
 /// A first pass under way.
 pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     pub(super) settings: &'s FirstPass<'p, P, K>,
     populations: Populations<P>,
-    /// The states at each stage with their known log densities at the target, if they are kept.
-    pub(super) trail: Option<Vec<Known<P::State>>>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -61,7 +52,6 @@ where
         Ok(Self {
             settings,
             populations,
-            trail: None,
             tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
             resampling: Resampling::every(1)?,
             betas: vec![0.0],
@@ -77,33 +67,6 @@ where
     pub(super) fn check_model(&mut self, betas: &[f64]) -> Result<()> {
         self.of_checks += self.populations.check_model(&self.settings.kernel, betas)?;
         Ok(())
-    }
-
-    /// Prepares the pass for a fit to its states: the states at each stage are kept. Resampled chains descend from few
-    /// others and span few directions, which proposals by their covariance would not leave.
-    pub(super) fn prepare_for_fit(&mut self) {
-        self.trail = Some(Vec::new());
-        if let Some(tuning) = &mut self.tuning {
-            tuning.chains_per_dimension = CHAINS_PER_DIMENSION_OF_FITS;
-        }
-    }
-
-    /// Lets covariances of another pass shape the kernel, if its chains are too few for their own.
-    pub(super) fn shape_by(&mut self, shapes: Shapes) {
-        if let Some(tuning) = &mut self.tuning {
-            tuning.given = shapes;
-        }
-    }
-
-    /// Returns whether each chain had a large share in the shape of its proposals, which makes log Z too high.
-    pub(super) fn is_swayed(&self) -> bool {
-        self.tuning.as_ref().is_some_and(|tuning| tuning.is_swayed)
-    }
-
-    /// Returns the covariances of the chains so far.
-    pub(super) fn shapes(&self) -> Shapes {
-        let shapes = self.tuning.as_ref().map(|tuning| &tuning.shapes);
-        shapes.cloned().unwrap_or_default()
     }
 
     /// Goes to the target. With `checks` the kernel checks the model before the first move and after the last.
@@ -173,43 +136,6 @@ where
         (self.settings.chains as u64).saturating_mul(self.settings.moves as u64)
     }
 
-    /// Moves the chains on at the target. The states before are kept with the states on the way.
-    pub(super) fn stay(&mut self, moves: usize, pulse: &mut Pulse<'_>) -> Result<(), Halt> {
-        self.note();
-        for _ in 0..moves {
-            pulse.at(self.place());
-            self.move_chains(1)?;
-            pulse.pass(Stepped::of(self.settings.chains, false))?;
-        }
-        Ok(())
-    }
-
-    /// Moves states at the target, by the tuned kernel. Returns them with their log densities.
-    pub(super) fn settle(
-        &mut self,
-        states: Vec<P::State>,
-        moves: usize,
-        pulse: &Pulse<'_>,
-    ) -> Result<Known<P::State>, Halt> {
-        let (path, chains) = (&self.settings.path, states.len());
-        // The streams after those of the chains.
-        let first = stream(
-            self.settings.seed,
-            Purpose::FIRST_PASS,
-            self.settings.chains,
-        );
-        let rngs = streams(chains, first)?;
-        let mut population = Population::from_states(path.clone(), 1.0, 0, states, rngs)?;
-        let kernel = self.finish()?.kernel;
-        for _ in 0..moves {
-            population.stay(&kernel)?;
-            pulse.pass(Stepped::of(chains, false))?;
-        }
-        let of_move = kernel.evaluations(dimension(path));
-        self.of_checks += chains * (1 + moves * of_move);
-        Ok(known(population.block(), &path.at(1.0)))
-    }
-
     fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
         // Lost chains die in the first stage, however short it is. The other chains determine its length.
@@ -222,7 +148,6 @@ where
         self.populations
             .map(&|population| population.weigh_to(next))?;
         self.check_progress()?;
-        self.note();
         self.evaluations = self.evaluations.saturating_add(found.evaluations);
         self.betas.push(next);
         // The squared intensity is -log(CESS / N), and CESS / N = 1 / (1 + d^2).
@@ -277,22 +202,6 @@ where
     pub(super) fn states(&self) -> Vec<P::State> {
         let states = self.populations.blocks().flat_map(|block| block.states());
         states.cloned().collect()
-    }
-
-    /// Returns the states with their log densities at the target, NaN where they are not known.
-    pub(super) fn known(&self) -> Known<P::State> {
-        let target = self.settings.path.at(1.0);
-        let blocks = self.populations.blocks();
-        blocks.flat_map(|block| known(block, &target)).collect()
-    }
-
-    /// Keeps the present states with the states on the way.
-    fn note(&mut self) {
-        if self.trail.is_some() {
-            let mut known = self.known();
-            known.retain(|(_, value)| value.is_finite());
-            self.trail.get_or_insert_default().push(known);
-        }
     }
 
     /// Evaluates the target at the states at the base. The next stage would make this evaluation.
@@ -379,15 +288,6 @@ where
     }
 }
 
-/// Returns the states of a block with their log densities at the target, NaN where they are not known.
-fn known<M: Intermediate<State: Clone>>(block: &Block<M::State>, target: &M) -> Known<M::State> {
-    let known = |chain: usize| {
-        let state = block.states()[chain].clone();
-        (state, block.known_log_density(target, chain))
-    };
-    block.alive().map(known).collect()
-}
-
 impl<'p, P, K> FirstPass<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
@@ -411,17 +311,38 @@ where
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let task = FirstPassTask {
-            settings: self,
-            allowance: smaller.map_or(u64::MAX, |(allowance, _)| allowance),
-            smaller: smaller.map(|(_, smaller)| smaller),
-            checks: true,
-            later: Some(later),
-        };
+        let task = self.task(smaller, Some(later));
         let closed = job.run(&task, format)?;
         let Single(mut arrived) = closed.whole(self.chains)?;
         arrived.found.seconds = begun.elapsed().as_secs_f64();
         Ok(arrived)
+    }
+
+    /// Runs the pass as a part of a task, or the pass of `smaller`, as [`arrive`](Self::arrive) does.
+    pub(super) fn within(
+        &self,
+        smaller: Option<(u64, &Self)>,
+        later: Later<'_>,
+        pulse: &mut Pulse<'_>,
+    ) -> Result<Arrived<P::State, K>, Halt> {
+        self.check()?;
+        refuse_stages(self.kernel.stages())?;
+        let Single(arrived) = self.task(smaller, Some(later)).run(0, pulse)?;
+        Ok(arrived)
+    }
+
+    fn task<'s>(
+        &'s self,
+        smaller: Option<(u64, &'s Self)>,
+        later: Option<Later<'s>>,
+    ) -> FirstPassTask<'s, 'p, P, K> {
+        FirstPassTask {
+            settings: self,
+            allowance: smaller.map_or(u64::MAX, |(allowance, _)| allowance),
+            smaller: smaller.map(|(_, smaller)| smaller),
+            checks: true,
+            later,
+        }
     }
 
     /// Runs the pass, and leaves forecasts to its caller. The kernel checks the model if `checks` is true. After

@@ -84,7 +84,7 @@ pub(super) struct Reached<S, K> {
     /// The base of the rounds, if it is not the path's own.
     pub(super) fitted: Option<FittedBase>,
     pub(super) not_fitted: Option<Refused>,
-    /// Number of draws of the fitted base in the next round, if it has no stages.
+    /// Number of draws of the fitted base in the next round, if there is one.
     pub(super) draws: Option<u64>,
     /// The first pass, then the rounds. Its length is the number of the next round.
     pub(super) rounds: Vec<Round>,
@@ -116,15 +116,25 @@ impl<S, K> Reached<S, K> {
     }
 
     pub(super) fn after_first(seed: u64, chains: usize, first: FirstPassRun<K>) -> Self {
+        let round = Round::of_first_pass(&first);
+        Self {
+            barrier: first.barrier,
+            shapes: first.shapes,
+            ..Self::new(seed, chains, round, first.kernel)
+        }
+    }
+
+    /// Returns the state after a first round about which nothing else is known.
+    pub(super) fn new(seed: u64, chains: usize, first: Round, kernel: K) -> Self {
         Self {
             chains,
             spent: first.evaluations,
-            stages: first.schedule.stages().max(FEWEST_STAGES),
+            stages: first.stages.max(FEWEST_STAGES),
             seeds: stream(seed, Purpose::ROUNDS, 0),
-            rounds: vec![Round::of_first_pass(&first)],
-            kernel: first.kernel,
-            barrier: first.barrier,
-            shapes: first.shapes,
+            rounds: vec![first],
+            kernel,
+            barrier: Barrier::unknown(),
+            shapes: Shapes::default(),
             fitted: None,
             not_fitted: None,
             draws: None,

@@ -8,7 +8,6 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::Barrier;
-use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use super::first_pass_task::PassFormat;
@@ -21,7 +20,7 @@ use super::tuner::Tuner;
 use crate::ais::Run;
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Tunable};
-use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
+use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
@@ -61,7 +60,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) path: P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
-    pub(super) fitting: Option<Fitting<'p, P::State, K>>,
+    pub(super) fitting: Option<Fitting<'p, P::State>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) base_log_z: f64,
     pub(super) chains: Option<usize>,
@@ -96,10 +95,6 @@ const CHAINS: usize = 256;
 pub(super) const FEWEST_CHAINS: usize = 64;
 /// Number of moves at each stage of the first pass, unless it is set.
 const MOVES: usize = 3;
-/// Effective sample size that a stage of the first pass leaves, as a share of the chains. The smaller share is for
-/// moves that follow several gradients: with it random walks lose the target on a regression in 10 dimensions.
-const DEFAULT_SHARE: f64 = 0.5;
-const FAR_SHARE: f64 = 0.3;
 /// Number of rounds, unless it is set or the rounds go on until an error is reached.
 const ROUNDS: usize = 8;
 /// Effective share of the draws for which progress is forecast before a base is fitted.
@@ -148,7 +143,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// Starts the rounds from a base fitted to the states of two first passes; off by default.
+    /// Draws all rounds from a base fitted to the target; off by default.
     ///
     /// On many posteriors this takes a tenth to a hundredth of the evaluations.
     ///
@@ -166,38 +161,39 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// Two first passes share nothing; each has half of the chains. The states of each are fitted by a mixture of Student
-    /// t distributions with 5 degrees of freedom, which draws of its own improve. The new base q mixes both mixtures in
-    /// equal shares with 4% of the path's own base ([`FittedBase`](super::FittedBase)). A round weighs n independent draws
-    /// of q:
+    /// Two searches share nothing. Each draws from the path's own base, weighs all its draws, and fits a mixture of Student
+    /// t distributions with 5 degrees of freedom to them at the largest beta where enough of them count. Draws of this mixture
+    /// follow, and so on to the target. A draw x weighs `f_beta(x) / sum_s n_s q_s(x)`, with the numbers of draws n_s of all
+    /// mixtures q_s so far, and `f_beta = f_0^(1 - beta) f^beta`. The new base q mixes both last mixtures in equal shares with
+    /// 4% of the path's own base ([`FittedBase`](super::FittedBase)). A round weighs n independent draws of q:
     ///
     /// `Z^ = (1/n) sum_i f(x_i) / q(x_i)`, for the density f of the target.
     ///
     /// q is fixed before the round, so E[Z^] = Z. If s is the effective share of the draws, the relative variance of Z^
     /// is `(1/s - 1) / n`, so an error e takes about `(1/s - 1) / e^2` draws. A round that misses its error sizes the
-    /// next. With a budget alone, one round has at least half of it. If s is below 5%, the rounds go along the geometric
-    /// path from q to the target instead.
+    /// next. With a budget alone, one round has at least three quarters of it. No chain moves in it.
     ///
-    /// Each mixture is checked by the states of the *other* pass: the means of `f / (Z q)` and of its log over these
-    /// states must not exceed their values under the target, which draws of q give. All states on the way to the target
-    /// check both. Log Z must not lie below the first passes' own, and the tail of `f / q` must be light (Pareto shape
-    /// below .9). If a check fails, the chains move on. If it fails again, there are two more first passes with twice the
-    /// chains and moves. The base then mixes the fits to all passes, and the states of each pass are checked by the fits
-    /// to the others. If the third pair of passes fails, too, all rounds start from the path's own base, and the printed
-    /// result says so ([`RoundsRun::not_fitted`]).
+    /// Each mixture is checked by the draws of the *other* search: the means of `f / (Z q)` and of its log over these draws
+    /// must not exceed their values under the target, which draws of q give. The base must cover the chains of a small first
+    /// pass in the same way, which move where the searches draw: these may end in the largest of many modes. The searches must agree in log Z, and the tail of
+    /// `f / q` must be light (Pareto shape below .9). If a check fails, or if a mixture has more than 4 distributions, two
+    /// more searches have twice as many draws in a step. They go on from all draws before, and must agree with log Z of the
+    /// searches before. If the sixth pair fails, too, or the next would take more than a quarter of the budget (of the
+    /// evaluations of eight rounds without this method), all rounds start from the path's own base, and the printed result says so
+    /// ([`RoundsRun::not_fitted`]).
     ///
-    /// No check sees a mode that all passes miss, so the result can be too low without a warning, as it can be without
-    /// this method. The evidence page measures how often.
+    /// No check sees a mode that both searches miss, so the result can be too low without a warning, as it can be without
+    /// this method. More [`chains`](Self::chains) find more. The evidence page measures how often.
     ///
-    /// In a round of draws no chain moves: [`states`](crate::ais::Run::states) are the draws with their weights, the
-    /// [barrier](RoundsRun::barrier) is the distance from q to the target, and the [kernel](RoundsRun::kernel) comes from
-    /// a first pass. The first entry of [`RoundsRun::rounds`] counts the evaluations of passes and fits together.
+    /// [`states`](crate::ais::Run::states) are the draws with their weights, the [barrier](RoundsRun::barrier) is the
+    /// distance from q to the target, and the [kernel](RoundsRun::kernel) is as given. The first entry of
+    /// [`RoundsRun::rounds`] counts the evaluations of all searches.
     ///
     /// # Errors
     /// Those of [`run`](Self::run); fewer than 4 chains; a log normaliser of the base that its samples contradict.
     ///
-    /// Sources: Cappe, Guillin, Marin and Robert (2004), and Koblents and Miguez (2015), on mixtures that draws improve;
-    /// Hesterberg (1995) on the share of the own base.
+    /// Sources: Liu (2014) on annealed mixtures of Student t distributions; Cornuet, Marin, Mira and Robert (2012) on weights of
+    /// all draws; Hesterberg (1995) on the share of the own base.
     #[doc(alias(
         "variational reference",
         "population Monte Carlo",
@@ -207,7 +203,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
         P::At: Send + Sync,
-        K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
         self.fitting = Some(Arc::new(BaseOfPath(self.path.clone())));
         self
@@ -221,15 +216,16 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     setters! {
         /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
         base_log_z: f64,
-        /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
+        /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256. With
+        /// [`fitted`](Self::fitted), a quarter of them are the chains of the small first pass, and three quarters
+        /// the draws in a step of the first two searches.
         chains in Some: usize,
-        /// Sets the number of moves at each stage of the first pass; 3 by default. With [`fitted`](Self::fitted) the default
-        /// is 1 if a move follows several gradients, as with [`Hmc`](crate::kernel::Hmc).
+        /// Sets the number of moves at each stage of the first pass; 3 by default.
         moves in Some: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
         /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. With
-        /// [`fitted`](Self::fitted), first passes and rounds of draws have 16 if the model evaluates single states, so that
+        /// [`fitted`](Self::fitted), a first pass and rounds of draws have 16 if the model evaluates single states, so that
         /// many threads share the work. In the rounds these chains also resample together if their ESS falls below half. A
         /// model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a
         /// block holds all chains.
@@ -238,7 +234,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// takes.
         rounds in Some: usize,
         /// Sets the number of evaluations of the target to spend; a value with its gradient counts as one. The first pass may take at
-        /// most a quarter (with [`fitted`](Self::fitted) passes and fits about a half). It needs some tens of stages at `chains *
+        /// most a quarter, and searches for a [fitted](Self::fitted) base, too. It needs some tens of stages at `chains *
         /// moves` times the kernel's [`evaluations`](TransitionKernel::evaluations). If that is too much for 256 chains, all
         /// goes on with 64, unless [`chains`](Self::chains) is set: a new first pass may take a quarter, too. If this is
         /// too much, an error names a budget that works.
@@ -274,11 +270,10 @@ where
             .map_or(Ok(()), |error| Error::check_positive("until_error", error))
     }
 
-    /// Returns the chain-steps after a first pass of `stages` stages: chains times stages, or draws of a fitted base.
-    pub(super) fn later(&self, stages: usize) -> u64 {
-        match (&self.fitting, self.until_error, self.budget) {
-            (None, ..) => self.chain_steps(self.most_chains(), stages, 0),
-            (_, None, Some(budget)) => (budget / divisor_before_last(true)).min(MOST_DRAWS),
+    /// Returns the number of draws of a fitted base that will follow, before it is known.
+    pub(super) fn draws_ahead(&self) -> u64 {
+        match (self.until_error, self.budget) {
+            (None, Some(budget)) => (budget / divisor_before_last(true)).min(MOST_DRAWS),
             _ => self
                 .draws_for(LIKELY_SHARE)
                 .min(self.budget.unwrap_or(u64::MAX)),
@@ -294,13 +289,11 @@ where
     }
 
     /// Returns a first pass along the path.
-    pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
+    pub(super) fn first_pass(&self, chains: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let share = [DEFAULT_SHARE, FAR_SHARE][usize::from(self.moves_far())];
         FirstPass::with(path, kernel, self.tuner, self.base_log_z)
-            .ess_share(share)
             .chains(chains)
-            .moves(moves)
+            .moves(self.moves_of_pass())
             .block_size(self.together(FIRST_BLOCK))
             .seed(seed)
     }
@@ -348,31 +341,30 @@ where
         codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
-        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
-        let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
-        let smaller = self.limit_of_pass(CHAINS).map(|most| (most, &smaller));
+        let first = self.first_pass(self.most_chains(), self.seed);
+        let smaller = self.first_pass(FEWEST_CHAINS, self.seed);
+        let smaller = self.limit_of_pass().map(|most| (most, &smaller));
         let format = codec.map(|codec| codec.pass);
-        let arrived = first.arrive(job, format, &|stages| self.later(stages), smaller)?;
+        let later = |stages| self.chain_steps(self.most_chains(), stages, 0);
+        let arrived = first.arrive(job, format, &later, smaller)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
 
-    /// Returns the state after a first pass or fit with `chains` chains, which followed another one `in_vain`. Refuses a
-    /// budget that is too small.
+    /// Returns the state after a first pass with `chains` chains, which followed others `in_vain`. Refuses a budget that is too
+    /// small.
     pub(super) fn begun(
         &self,
         (mut first, in_vain): (FirstPassRun<K>, u64),
         chains: usize,
     ) -> Result<Reached<P::State, K>> {
-        let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
+        let spent = first.evaluations;
         if let Some(budget) = self.budget {
-            let fits_all = self.fitting.is_some() && !is_smaller;
-            let least = match fits_all && self.chains.is_none() {
-                // An error may have named this budget for 64 chains. If 256 stayed within the limit of their passes, they may
-                // have spent up to three quarters of it.
-                true => spent.saturating_add(spent.div_ceil(3)),
-                false => spent.saturating_mul(divisor_before_last(fits_all)),
+            let least = spent.saturating_mul(divisor_before_last(false));
+            let fewer = if chains < self.most_chains() {
+                ""
+            } else {
+                ", or fewer chains"
             };
-            let fewer = if is_smaller { "" } else { ", or fewer chains" };
             let expected =
                 format!("at least {least}{fewer}: the first pass of {chains} chains took {spent}");
             Error::check(least <= budget, "budget", budget, expected)?;
@@ -381,10 +373,28 @@ where
         Ok(Reached::after_first(self.seed, chains, first))
     }
 
+    /// Returns the standard error for which a round of draws is planned.
+    pub(super) fn error(&self) -> f64 {
+        self.until_error.unwrap_or(DEFAULT_ERROR)
+    }
+
+    /// Returns the number of evaluations in the usual number of rounds from the path's own base.
+    pub(super) fn usual(&self) -> u64 {
+        let stages = ((1 << ROUNDS) - 1) * FEWEST_STAGES as u64;
+        let steps = stages.saturating_mul(self.most_chains() as u64);
+        steps.saturating_mul(self.of_move())
+    }
+
+    /// Returns the number of evaluations that all rounds from the path's own base may take.
+    pub(super) fn unfitted(&self) -> u64 {
+        let steps = self.chain_steps(self.most_chains(), FEWEST_STAGES, 0);
+        steps.saturating_mul(self.of_move())
+    }
+
     /// Returns the number of draws with which a round without stages reaches the error asked for, if the effective share
     /// of its draws is `share`.
     pub(super) fn draws_for(&self, share: f64) -> u64 {
-        let error = self.until_error.unwrap_or(DEFAULT_ERROR);
+        let error = self.error();
         let draws = DRAWS_MARGIN * (1.0 / share - 1.0) / (error * error);
         (draws.max(EFFECTIVE_DRAWS / share) as u64).min(MOST_DRAWS)
     }
@@ -399,26 +409,14 @@ where
         job: &mut Job<'_>,
     ) -> Result<RoundPart<P::State>> {
         let mut layout = self.layout(at.chains, seed);
-        let kernel = at.kernel.clone();
-        let schedule = || at.barrier.schedule(plan.stages);
-        match (&at.fitted, &self.fitting) {
-            (Some(base), Some(from)) => {
-                let start = match plan.draws {
-                    // Each draw is a chain that does not move, in one stage.
-                    Some(draws) => {
-                        (layout.chains, layout.coordinates) = (draws as usize, None);
-                        layout.block_size = self.together(LATER_BLOCK);
-                        None
-                    }
-                    None => Some((kernel, schedule()?)),
-                };
-                from.round(base, start, layout, job)
-            }
-            _ => {
-                let codec = codec.map(|codec| codec.block);
-                layout.run(self.path.clone(), kernel, schedule()?, codec, job)
-            }
+        if let (Some(base), Some(from), Some(draws)) = (&at.fitted, &self.fitting, plan.draws) {
+            (layout.chains, layout.coordinates) = (draws as usize, None);
+            layout.block_size = self.together(LATER_BLOCK);
+            return from.round(base, layout, job);
         }
+        let (kernel, codec) = (at.kernel.clone(), codec.map(|codec| codec.block));
+        let schedule = at.barrier.schedule(plan.stages)?;
+        layout.run(self.path.clone(), kernel, schedule, codec, job)
     }
 
     /// Ends a stopped run with the result of the round before.
@@ -547,9 +545,7 @@ where
             last,
             stopped_by,
             seed: self.seed,
-            unfitted: self
-                .chain_steps(self.most_chains(), FEWEST_STAGES, 0)
-                .saturating_mul(self.of_move()),
+            unfitted: self.unfitted(),
         }
     }
 
@@ -580,14 +576,12 @@ where
 
     /// Returns the settings that all rounds share.
     fn layout(&self, chains: usize, seed: u64) -> Layout<P::State> {
-        let coordinates = self.tuner.map(|tuner| tuner.coordinates());
-        let of_fit = || self.fitting.as_ref().map(|from| from.coordinates());
         Layout {
             chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
             seed,
             log_base_normalizer: self.base_log_z,
-            coordinates: coordinates.or_else(of_fit),
+            coordinates: self.tuner.map(|tuner| tuner.coordinates()),
         }
     }
 
@@ -606,17 +600,9 @@ where
         stages.saturating_mul(chains as u64)
     }
 
-    /// Returns whether a move in passes for a fit is a trajectory of several gradients. One such move is then enough at
-    /// each stage, and stages may be longer.
-    pub(super) fn moves_far(&self) -> bool {
-        let follows = |tuner: Tuner<K, P::State>| tuner.accepts_most(&self.kernel);
-        self.fitting.is_some() && self.of_move() > 1 && self.tuner.is_some_and(follows)
-    }
-
     /// Returns the number of moves at each stage of the first pass.
-    pub(super) fn moves_of_pass(&self) -> usize {
-        let usual = if self.moves_far() { 1 } else { MOVES };
-        self.moves.unwrap_or(usual)
+    fn moves_of_pass(&self) -> usize {
+        self.moves.unwrap_or(MOVES)
     }
 
     /// Returns the number of evaluations that one chain's move takes.
@@ -625,11 +611,10 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Returns the number of evaluations at which a pass of `chains` chains has too many for the budget, if there may be
-    /// fewer: a quarter of the budget, less the stage in which it spends this.
-    pub(super) fn limit_of_pass(&self, chains: usize) -> Option<u64> {
+    /// Returns the number of evaluations at which a pass has too many chains for the budget, if there may be fewer: a quarter of the budget, less the stage in which it spends this.
+    pub(super) fn limit_of_pass(&self) -> Option<u64> {
         let budget = self.budget.filter(|_| self.chains.is_none())?;
-        let of_stage = (self.moves_of_pass() as u64).saturating_mul(chains as u64);
+        let of_stage = (self.moves_of_pass() * CHAINS) as u64;
         Some((budget / 4).saturating_sub(of_stage.saturating_mul(self.of_move())))
     }
 

@@ -286,8 +286,8 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Warns if draws of the fits that were refused give a higher log Z. Draws from a poor fit tend to give too low a log Z, so a
-    /// higher one shows that the rounds miss mass which the first passes found.
+    /// Warns if draws of the mixtures that were refused give a higher log Z. Draws from a poor fit tend to give too low a log Z, so a
+    /// higher one shows that the rounds miss mass which the searches found.
     pub(super) fn below_fits(&self) -> Option<Warning> {
         let (log_z, error) = self.not_fitted?.log_z?;
         let both = error.hypot(self.run.standard_error());
@@ -417,7 +417,7 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         self.last.run.warnings()
     }
 
-    /// Returns the number of evaluations of the target in first passes, fits, checks and all rounds. A value with its
+    /// Returns the number of evaluations of the target in the first pass, searches, checks and all rounds. A value with its
     /// gradient counts as one.
     fn evaluations(&self) -> u64 {
         let rounds = self.last.rounds.iter().map(|round| round.evaluations);

@@ -27,13 +27,6 @@ pub(super) struct Tuner<K, S> {
 
 crate::num::copy! { for [K, S] Tuner<K, S> }
 
-impl<K, S> Tuner<K, S> {
-    /// Returns whether most proposals should be accepted, as for kernels that follow a gradient.
-    pub(super) fn accepts_most(&self, kernel: &K) -> bool {
-        (self.optimal_acceptance)(kernel) > 0.5
-    }
-}
-
 impl<K: Tunable> Tuner<K, DVector<f64>> {
     pub(super) fn new() -> Self {
         Self::with(|state| state.as_slice(), None)
@@ -144,18 +137,7 @@ pub(super) struct Tuning<K, S> {
     log_sizes: Vec<f64>,
     sizes: Vec<(f64, Vec<f64>)>,
     pub(super) shapes: Shapes,
-    /// Covariances of other chains, which shape the kernel in the place of these chains' own if a chain would sway them.
-    pub(super) given: Shapes,
-    /// Whether covariances of the chains themselves shape the kernel, and each chain has a large share in them.
-    pub(super) is_swayed: bool,
-    /// Number of chains per dimension from which on their own covariance gives the proposals correlations; 4 by default.
-    pub(super) chains_per_dimension: usize,
 }
-
-/// Number of chains per dimension from which on a chain hardly sways the covariance that shapes its own proposals. With
-/// fewer, a chain far out makes longer proposals than one inside, and moves inward more readily than outward: with eleven, log
-/// Z of a first pass was one to five too high.
-const CHAINS_ALONE: usize = 30;
 
 impl<K: Clone, S> Tuning<K, S> {
     pub(super) fn new(tuner: Tuner<K, S>, kernel: &K) -> Self {
@@ -168,9 +150,6 @@ impl<K: Clone, S> Tuning<K, S> {
             ],
             sizes: Vec::new(),
             shapes: Shapes::default(),
-            given: Shapes::default(),
-            is_swayed: false,
-            chains_per_dimension: CHAINS_PER_DIMENSION,
         }
     }
 
@@ -181,7 +160,7 @@ impl<K: Clone, S> Tuning<K, S> {
             .for_each(|size| *size += factor.ln());
     }
 
-    /// Preconditions the kernel by the covariance of the weighted chains at their present beta, or by the one given. With
+    /// Preconditions the kernel by the covariance of the weighted chains at their present beta. With
     /// many data it does nothing, because their covariance would contain the spread between data.
     pub(super) fn shape<P>(&mut self, populations: &mut Populations<P>) -> Result<()>
     where
@@ -194,8 +173,7 @@ impl<K: Clone, S> Tuning<K, S> {
             return Ok(());
         }
         let coordinates = self.tuner.coordinates;
-        let chains = populations.chains();
-        let most = chains / self.chains_per_dimension;
+        let most = populations.chains() / CHAINS_PER_DIMENSION;
         let parts = populations.map(&|population| {
             let block = population.block();
             let weights = WeightSums::of(block.log_weights());
@@ -203,12 +181,7 @@ impl<K: Clone, S> Tuning<K, S> {
         })?;
         if let Some(covariance) = Covariance::of_blocks(parts) {
             let beta = populations.beta();
-            let sways = covariance.is_matrix() && chains < CHAINS_ALONE * covariance.dimension();
-            let given = sways.then(|| self.given.at(beta)).flatten();
-            let given = given.filter(Covariance::is_matrix);
-            self.is_swayed = sways && given.is_none();
-            let shape = given.as_ref().unwrap_or(&covariance).preconditioner();
-            if let Some(shape) = shape {
+            if let Some(shape) = covariance.preconditioner() {
                 self.kernel = (self.tuner.preconditioned)(&self.kernel, shape);
             }
             self.shapes.push(beta, covariance);

@@ -102,14 +102,14 @@ pub enum Warning {
         /// Amount that the last estimate lacks.
         left: f64,
     },
-    /// Rounds from the path's own base, after a fitted base was refused, although draws of the fits give a log Z that is
-    /// higher by more than four errors.
+    /// Rounds from the path's own base, after a fitted base was refused, although draws of its mixtures give a log Z
+    /// that is higher by more than four errors.
     #[error(
-        "draws of the fits that were refused give log Z = {log_z:.3} +- {standard_error:.3}, which is higher: first passes found \
+        "draws of the mixtures that were refused give log Z = {log_z:.3} +- {standard_error:.3}, which is higher: searches found \
          mass that the rounds miss; use more chains and a larger budget, or `Challenge`"
     )]
     BelowFits {
-        /// Log Z by draws of the fits.
+        /// Log Z by draws of the mixtures.
         log_z: f64,
         /// Its standard error.
         standard_error: f64,

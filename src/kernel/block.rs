@@ -124,16 +124,6 @@ impl<S> Block<S> {
         self.known.keeps_gradients()
     }
 
-    /// Returns a chain's log density under `model`, a model of the chain's path, without an evaluation; NaN if it is not
-    /// known.
-    pub(crate) fn known_log_density<M: Intermediate>(&self, model: &M, chain: usize) -> f64 {
-        let ends = self.known.of(chain);
-        match M::HAS_ENDS && !ends.base.is_nan() && !ends.target.is_nan() {
-            true => model.log_density_at(ends),
-            false => f64::NAN,
-        }
-    }
-
     /// Returns the expected number of accepted proposals of each chain in its last move.
     pub(crate) fn accepted(&self) -> &[f64] {
         &self.accepted

@@ -45,12 +45,13 @@ def test_advice_of_evidence():
         assert_of_python(str(run))
 
 
-def two_modes(x):
-    return np.logaddexp((-0.5 * ((x - 1) / 0.02) ** 2).sum(axis=1), (-0.5 * ((x + 1) / 0.02) ** 2).sum(axis=1))
+def wells(x):
+    return (6 * x**2 - x**4 + 0.5 * x).sum(axis=1)
 
 
 def test_a_base_that_could_not_be_fitted_is_not_advised():
-    run = annealed.evidence(PRIOR, two_modes, fitted=True, budget=20_000, seed=1)
+    prior = {"x": annealed.independent(annealed.normal(0, 2), 8)}
+    run = annealed.evidence(prior, wells, fitted=True, budget=30_000, seed=1)
     assert "MergedFamilies" in run.warning_names and "base: the path's own" in str(run)
     assert "run.challenge()" in str(run) and "fitted=True" not in str(run)
     assert_of_python(str(run))

@@ -6,7 +6,7 @@ use crate::model::StudentT;
 use crate::{Error, Result};
 
 /// The base of [fitted](crate::adaptive::Rounds::fitted) rounds: a mixture of the path's own base and of Student t
-/// distributions, fitted to the states of first passes.
+/// distributions, found by two searches.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -57,33 +57,30 @@ crate::num::deserialize_checked! {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum NotFitted {
-    /// The states of a first pass are too few for a fit, or a coordinate does not vary.
-    FewStates,
-    /// Draws of a fitted base hardly count as draws of the target.
+    /// A search did not reach the target.
+    Unreached,
+    /// Draws of the mixture of both searches hardly count as draws of the target.
     FewDraws {
-        /// Effective number of draws, of 256.
+        /// Effective number of draws.
         effective: f64,
     },
-    /// A distribution fitted to the chains of one first pass does not cover the chains of the other.
+    /// The mixture of one search does not cover the draws of the other.
     Uncovered {
-        /// Mean of `p / (Z q)` over the chains of the other pass, divided by its value under the target.
+        /// Mean of `p / (Z q)` over the weighted draws of the other search, divided by its value under the target.
         excess: f64,
     },
-    /// Chains on the way to the target were in a region that the base hardly covers, and none of them arrived.
-    Lost {
-        /// Largest `p / q` on the way, divided by its largest value among the chains that arrived.
-        excess: f64,
+    /// The mixture of a search has so many distributions that a second pair of searches was to confirm it.
+    Intricate,
+    /// Estimates of log Z by two searches, or before and after more draws, lie apart.
+    Apart {
+        /// The lower estimate.
+        low: f64,
+        /// The higher estimate.
+        high: f64,
     },
-    /// Draws of the fitted base give a lower log Z than the first passes.
-    Lower {
-        /// Log Z by draws of the fitted base.
-        log_z: f64,
-        /// Log Z by the first passes.
-        first: f64,
-    },
-    /// The fitted base has lighter tails than the target, for example along a ridge.
+    /// The mixture has lighter tails than the target, for example along a ridge.
     Tails {
-        /// Pareto shape of the largest ratios of the target's density to the base's, among states of the target.
+        /// Pareto shape of the largest ratios of the target's density to the mixture's, among states of the target.
         k_hat: f64,
     },
     /// Samples of the path's own base do not decide whether its log normaliser is right. It would decide how much the
@@ -91,40 +88,29 @@ pub enum NotFitted {
     Normalizer,
 }
 
-impl NotFitted {
-    /// Returns whether other chains or more moves may lead to a base.
-    pub(in crate::adaptive) fn may_pass(self) -> bool {
-        !matches!(self, Self::Normalizer)
-    }
-}
-
 impl fmt::Display for NotFitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FewStates => {
-                f.write_str("the states of a first pass are too few for a fit, or do not vary")
-            }
+            Self::Unreached => f.write_str("a search for one did not reach the target"),
             Self::FewDraws { effective } => {
                 write!(
                     f,
-                    "256 draws of a fit count as {effective:.1} draws of the target"
+                    "draws of a mixture count as {effective:.1} draws of the target"
                 )
             }
             Self::Uncovered { excess } => write!(
                 f,
-                "a fit to the chains of one first pass misses chains of another (density ratio {excess:.1})"
+                "the mixture of one search misses draws of another (density ratio {excess:.1})"
             ),
-            Self::Lost { excess } => write!(
-                f,
-                "chains of a first pass were lost in a region that a fit misses (density ratio {excess:.1})"
-            ),
-            Self::Lower { log_z, first } => write!(
-                f,
-                "a fit gives log Z = {log_z:.2}, below {first:.2} of the first passes"
-            ),
+            Self::Intricate => {
+                f.write_str("the target takes many distributions, and more searches")
+            }
+            Self::Apart { low, high } => {
+                write!(f, "searches give log Z = {low:.2} and {high:.2}")
+            }
             Self::Tails { k_hat } => write!(
                 f,
-                "the tails of a fit are too light (Pareto shape {k_hat:.2})"
+                "the tails of a mixture are too light (Pareto shape {k_hat:.2})"
             ),
             Self::Normalizer => {
                 f.write_str("its samples do not decide whether its log normaliser is right")

@@ -2,7 +2,7 @@
 
 use crate::shared::scales::many_scales;
 use crate::shared::{self, mean_and_error};
-use annealed::adaptive::{Rounds, RoundsRun};
+use annealed::adaptive::Rounds;
 use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{
@@ -12,8 +12,6 @@ use annealed::model::{
 use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::Rng;
-
-type Vectors<K> = RoundsRun<DVector<f64>, K>;
 
 /// A normal likelihood of correlated parameters, and the log evidence with the prior N(0, I).
 fn correlated(dimension: usize) -> (Gaussian, f64) {
@@ -33,7 +31,6 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.5).unwrap()
 }
 
-/// A pass of 128 chains has too few families for a covariance in 20 dimensions: its chains then lose directions.
 #[test]
 fn a_narrow_gaussian_in_many_dimensions_has_a_fitted_base() {
     let prior = UniformBox::new([(-1.0, 1.0); 20]).unwrap();
@@ -88,29 +85,22 @@ fn rounds_from_a_fitted_base_reach_an_error_in_few_evaluations() {
     assert!((0.2..2.5).contains(&squares), "{squares}");
 }
 
-/// A walk takes three moves at each stage of a first pass, HMC one.
+/// The kernel moves the chains of the witness alone, so it does not change a base that the witness accepts.
 #[test]
-fn gradients_save_evaluations() {
-    let (likelihood, evidence) = correlated(10);
+fn chains_move_only_as_witnesses() {
+    let (likelihood, _) = correlated(10);
     let path = TemperedPath::new(Gaussian::standard(10).unwrap(), likelihood);
-    let (mut of_walks, mut of_gradients) = (0, 0);
-    for seed in 0..5 {
-        let walks = Rounds::new(&path, walk()).until_error(0.1).seed(seed);
-        of_walks += walks.fitted().run().unwrap().evaluations();
-        let hmc = Hmc::new(0.3, 2).unwrap();
-        let run = Rounds::new(&path, hmc).until_error(0.1).seed(seed);
-        let run = run.fitted().run().unwrap();
-        let off = (run.log_z() - evidence).abs();
-        assert!(off < 4.0 * run.standard_error(), "{run}");
-        assert!(run.fitted().is_some(), "{run}");
-        of_gradients += run.evaluations();
-    }
-    let share = of_gradients as f64 / of_walks as f64;
-    assert!(share < 0.9, "{share}");
+    let walks = Rounds::new(&path, walk()).until_error(0.1).seed(1);
+    let hmc = Rounds::new(&path, Hmc::new(0.3, 2).unwrap())
+        .until_error(0.1)
+        .seed(1);
+    let (walks, hmc) = (walks.fitted().run().unwrap(), hmc.fitted().run().unwrap());
+    assert!(walks.fitted().is_some(), "{walks}");
+    assert_eq!(walks.run().log_weights(), hmc.run().log_weights());
 }
 
 #[test]
-fn a_budget_leaves_half_to_the_last_round() {
+fn a_budget_leaves_most_to_the_last_round() {
     let (likelihood, evidence) = correlated(4);
     let path = TemperedPath::new(Gaussian::standard(4).unwrap(), likelihood);
     for budget in [30_000, 200_000] {
@@ -124,7 +114,7 @@ fn a_budget_leaves_half_to_the_last_round() {
             run.fitted().is_some() && run.evaluations() <= budget,
             "{run}"
         );
-        assert!(run.run().chains() as u64 >= budget / 2, "{run}");
+        assert!(run.run().chains() as u64 >= budget / 4 * 3, "{run}");
         assert!(
             (run.log_z() - evidence).abs() < 4.0 * run.standard_error(),
             "{run}"
@@ -184,34 +174,22 @@ fn the_size_of_blocks_only_divides_the_work() {
     );
 }
 
-/// Estimates Z from the states of a run as if a Gaussian fitted to the same states had drawn them.
-fn from_its_own_states<K>(run: &Vectors<K>, target: &Gaussian) -> f64 {
-    let moment = |f: &dyn Fn(f64) -> f64| run.run().expectation(|x| f(x[0])).0;
-    let centre = moment(&|x| x);
-    let deviation = moment(&|x| (x - centre).powi(2)).sqrt();
-    let fitted = Gaussian::isotropic(dvector![centre], 1.15 * deviation).unwrap();
-    let ratio = |x: &DVector<f64>| {
-        (target.log_density(x) - fitted.log_density(x) + fitted.log_normalizer()).exp()
-    };
-    let states = run.run().states();
-    states.iter().map(ratio).sum::<f64>() / states.len() as f64
-}
-
 #[test]
 fn the_mean_of_many_small_runs_is_right() {
     let target = Gaussian::isotropic(dvector![2.0], 0.3).unwrap();
     let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target.clone());
-    let (mut ratios, mut twin, mut fitted) = (Vec::new(), Vec::new(), 0);
+    let (mut ratios, mut twin) = (Vec::new(), Vec::new());
     for seed in 0..400 {
         let rounds = Rounds::new(&path, walk()).chains(24).until_error(0.2);
         let run = rounds.rounds(2).moves(1).seed(seed).fitted().run().unwrap();
-        fitted += usize::from(run.fitted().is_some());
         ratios.push((run.log_z() - target.log_normalizer()).exp());
-        let wrong = from_its_own_states(&run, &target);
-        twin.push(wrong / target.log_normalizer().exp());
+        if run.fitted().is_some() {
+            // The searches fit the mixtures to their own draws.
+            twin.push((run.rounds()[0].log_z - target.log_normalizer()).exp());
+        }
     }
-    // Runs without a fitted base would count, too; with three pairs of passes there are none.
-    assert!(fitted >= 20, "{fitted}");
+    // Runs without a fitted base count, too.
+    assert!(twin.len() >= 100, "{}", twin.len());
     let (ratio, error) = mean_and_error(ratios);
     assert!(
         (ratio - 1.0).abs() < 4.0 * error && error < 0.02,
@@ -268,6 +246,7 @@ fn wells() -> (impl Differentiable<State = DVector<f64>> + Send + Sync, f64) {
     (wells.unwrap(), 8.0 * mass.ln())
 }
 
+/// Both searches end in the largest of 256 modes, with a quarter of the mass. The chains of the first pass lie in many.
 #[test]
 fn many_modes_keep_the_base() {
     let (target, exact) = wells();
@@ -338,8 +317,7 @@ fn a_target_with_edges_has_no_dead_chains() {
     assert!(run.warnings().is_empty(), "{run}");
 }
 
-/// A mode of deviations .3 beside one of deviations 1. First passes of few chains often lose it on the way, and in two of
-/// these ten runs all passes do.
+/// A mode of deviations .3 beside one of deviations 1. Searches of 256 draws in a step often miss it.
 #[test]
 fn a_narrow_mode_that_was_lost_is_noticed() {
     let at =
@@ -352,11 +330,11 @@ fn a_narrow_mode_that_was_lost_is_noticed() {
     );
     let exact = -3.0 * 20.0_f64.ln();
     let wrong = |seed: &u64| {
-        let rounds = Rounds::new(&path, walk()).until_error(0.1).seed(*seed);
-        let run = rounds.fitted().run().unwrap();
+        let rounds = Rounds::new(&path, walk()).until_error(0.1).chains(1_000);
+        let run = rounds.seed(*seed).fitted().run().unwrap();
         (run.log_z() - exact).abs() > 4.0 * run.standard_error().max(0.025)
     };
-    let wrong = (0..10).filter(wrong).count();
+    let wrong = (0..20).filter(wrong).count();
     assert!(wrong <= 2, "{wrong}");
 }
 
@@ -392,8 +370,6 @@ fn the_normaliser_of_the_base_is_checked() {
     assert!(run(right + 1.0).is_err());
 }
 
-/// A chain of eleven a dimension sways the covariance that shapes its own proposals. Log Z of such a pass was one to five
-/// too high, and right fits were refused as lying below it.
 #[test]
 fn a_gaussian_of_many_scales_has_a_fitted_base() {
     let posterior = many_scales().unwrap();
@@ -427,17 +403,17 @@ fn draws_are_evaluated_in_batches() {
     assert!(alone < 5, "{alone} of {} calls have one row", sizes.len());
 }
 
-/// Two modes of very different widths. If one first pass of several finds the narrow one, no base is fitted, and the rounds from
-/// the path's own base may miss it. Draws of the fits then tell, unless the pass has too few chains there for a fit.
+/// Two modes of very different widths. If one search of several finds the narrow one, no base may be fitted, and the rounds from
+/// the path's own base may miss it. Draws of the mixtures then tell.
 #[test]
 fn rounds_warn_if_they_miss_what_refused_fits_found() {
     let mode =
         |mean, deviation| Gaussian::isotropic(DVector::from_element(3, mean), deviation).unwrap();
-    let target = GaussianMixture::new([(0.5, mode(-2.0, 1.0)), (0.5, mode(2.5, 0.1))]).unwrap();
+    let target = GaussianMixture::new([(0.5, mode(-2.0, 1.0)), (0.5, mode(2.5, 0.2))]).unwrap();
     let path = GeometricPath::new(UniformBox::new([(-5.0, 5.0); 3]).unwrap(), target);
     let (mut missed, mut told) = (0, 0);
-    for seed in 0..200 {
-        let rounds = Rounds::new(&path, walk()).until_error(0.1).chains(128);
+    for seed in 0..100 {
+        let rounds = Rounds::new(&path, walk()).budget(60_000).chains(256);
         let run = rounds.seed(seed).fitted().run().unwrap();
         let mut warnings = run.warnings().iter();
         let is_told = warnings.any(|warning| match warning {
@@ -452,5 +428,5 @@ fn rounds_warn_if_they_miss_what_refused_fits_found() {
         missed += usize::from(misses);
         told += usize::from(is_told);
     }
-    assert!(told >= 1 && 2 * told >= missed, "{told} of {missed}");
+    assert!(told >= 3, "{told} of {missed}");
 }

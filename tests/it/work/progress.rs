@@ -144,7 +144,7 @@ fn a_fit_counts_the_evaluations_of_a_random_walk() {
     let all = rounds.progress(watch).run().unwrap().evaluations();
     let done = done.load(Ordering::Relaxed);
     assert!(
-        (0.85..1.0).contains(&(done as f64 / all as f64)),
+        (0.85..=1.0).contains(&(done as f64 / all as f64)),
         "{done} of {all}"
     );
 }

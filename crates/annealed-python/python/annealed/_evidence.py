@@ -51,8 +51,8 @@ def evidence(
         and PyTorch will do
     gradient : function of the same array that returns the gradients by the parameters, (n, d); or True if log_likelihood
         returns a pair of values and gradients. With a gradient chains move by Hamiltonian dynamics, without by random walks
-    budget : rows of the likelihood to spend, a value with its gradient is one; at most a quarter precedes the last round, with
-        `fitted` a half. If it is too small, the error names one that works for this seed, after the first pass that showed it
+    budget : rows of the likelihood to spend, a value with its gradient is one; at most a quarter precedes the last round; searches of
+        `fitted` take at most a quarter. If it is too small, the error names one that works for this seed, after the first pass that showed it
     until_error : end the run at this standard error of log Z; or earlier, with a warning, if more stages do not lower the error
     time_limit : end the run after so many seconds, with the last finished round; a TimeoutError if no round is finished
     seed : one seed gives the same bits on any number of threads
@@ -62,11 +62,12 @@ def evidence(
     base : "prior"; or "laplace", which begins the rounds near the mode of the posterior, from Student's t around Laplace's
         approximation. It needs a gradient and far fewer stages, but misses other modes without a warning, and a hierarchy's mode
         misleads it: compare with "prior"
-    fitted : start the rounds from a law fitted to the states of two first passes; often a tenth to a hundredth of the evaluations.
-        If the two passes disagree, the rounds start from the prior, and the text of the result says so. A narrow mode beside a
-        wide one may be missed without a warning, most often with a gradient: `run.challenge(budget=20_000)` looks for it
+    fitted : draw the rounds from a law that two searches fit to the posterior; often a tenth to a hundredth of the evaluations.
+        A small first pass checks them. If they disagree, the rounds start from the prior, and the text of
+        the result says so. A narrow mode beside a wide one may be missed without a warning: more `chains` (draws in a step) find
+        more, and `run.challenge(budget=20_000)` looks for it
     step_size : where the tuning of the kernel starts
-    leapfrog : steps of each Hamiltonian trajectory; with `fitted` 2 take fewer rows than 3
+    leapfrog : steps of each Hamiltonian trajectory
     block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own. A
         function that returns arrays of JAX gets 64 rows or `block_size` in each call but those of single states, so that JAX
         compiles it once; missing rows are copies

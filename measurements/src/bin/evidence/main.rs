@@ -32,7 +32,7 @@ struct Options {
     #[arg(long, default_value_t = 20)]
     seeds: u64,
     /// Number of chains
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 256)]
     chains: usize,
     /// Only the problems whose names contain this
     #[arg(long, default_value = "")]
