@@ -311,7 +311,7 @@ where
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let task = self.task(smaller, Some(later));
+        let task = self.task(smaller, later);
         let closed = job.run(&task, format)?;
         let Single(mut arrived) = closed.whole(self.chains)?;
         arrived.found.seconds = begun.elapsed().as_secs_f64();
@@ -327,21 +327,21 @@ where
     ) -> Result<Arrived<P::State, K>, Halt> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
-        let Single(arrived) = self.task(smaller, Some(later)).run(0, pulse)?;
+        let Single(arrived) = self.task(smaller, later).run(0, pulse)?;
         Ok(arrived)
     }
 
     fn task<'s>(
         &'s self,
         smaller: Option<(u64, &'s Self)>,
-        later: Option<Later<'s>>,
+        later: Later<'s>,
     ) -> FirstPassTask<'s, 'p, P, K> {
         FirstPassTask {
             settings: self,
             allowance: smaller.map_or(u64::MAX, |(allowance, _)| allowance),
             smaller: smaller.map(|(_, smaller)| smaller),
             checks: true,
-            later,
+            later: Some(later),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{FitEffort, Fitted, FittedBase, Found, NotFitted, Refused, Witness};
 use crate::estimate::pareto_shape;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse};
 
@@ -57,8 +57,8 @@ const HEAVIEST_TAIL: f64 = 0.9;
 /// Number of states of the target that are drawn from all draws of a search.
 const DRAWN: usize = 256;
 
-/// Makes two searches that share nothing, and checks their mixture, by the states of a witness, too. After a failed check two more have more draws in a step.
-/// They begin anew, and at the target go on from the draws of all earlier ones.
+/// Makes two searches that share nothing, and checks their mixture, by the states of a witness, too. After a failed check two
+/// more searches have twice as many draws in a step. They begin anew, and at the target go on from the draws of all earlier ones.
 pub(super) fn fit<P>(
     path: &P,
     effort: FitEffort,
@@ -71,7 +71,7 @@ where
     P::At: Sync,
 {
     let target = CountedTarget::new(path.at(1.0), pulse);
-    let dimension = path.base().state_dimension().unwrap_or(1);
+    let dimension = dimension(path);
     let own_log_z = path.base().log_normalizer();
     let values = target.log_densities(&witness.states)?;
     let log_weights = vec![witness.log_ratio + own_log_z; values.len()];
@@ -110,11 +110,10 @@ where
     Ok(Fitted {
         found,
         evaluations: target.spent(),
-        log_z: match earlier.as_slice() {
-            [_, .., one, other] => mean([one, other]).0,
+        log_ratio: match earlier.as_slice() {
+            [_, .., one, other] => mean([one, other]).0 - own_log_z,
             _ => f64::NEG_INFINITY,
         },
-        own_log_z,
     })
 }
 
@@ -246,7 +245,8 @@ fn check_log_z(draws: &Weighted, searches: [&Weighted; 2], error: f64) -> Result
     Ok(())
 }
 
-/// Refuses searches whose log Z lies above that of the pair before, since it is likely too low still. Asks for a pair before.
+/// Refuses searches whose log Z lies above log Z of the pair before: it is likely too low still. Without a pair before,
+/// refuses the first pair.
 fn check_rise(searches: [&Weighted; 2], earlier: &[Weighted], error: f64) -> Result<(), NotFitted> {
     // The first is the witness.
     let [_, .., one, other] = earlier else {

@@ -88,10 +88,8 @@ pub(super) struct Refused {
 pub(super) struct Fitted {
     found: Found,
     evaluations: u64,
-    /// Log Z of the target by all draws of the searches that found the base.
-    log_z: f64,
-    /// Log normaliser of the path's own base.
-    own_log_z: f64,
+    /// Estimate of `log(Z_K / Z_0)` by all draws of the last two searches.
+    log_ratio: f64,
 }
 
 /// The outcome of the searches before the rounds.

@@ -8,7 +8,7 @@ use super::mixture::{Laws, fitted};
 use super::target::CountedTarget;
 use crate::model::{NormalizedModel, Sampleable, StudentT, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::StreamRng;
 use crate::work::Halt;
 
@@ -155,7 +155,7 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let dimension = path.base().state_dimension().unwrap_or(1);
+    let dimension = dimension(path);
     let (begun, later) = (target.spent(), target.later.get());
     let mut pool = Pool::new(plan.earlier);
     let (mut beta, mut at_target) = (0.0, 0);

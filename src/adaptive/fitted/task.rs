@@ -1,4 +1,4 @@
-//! The work of a fit: searches for a base, and a first pass if they find none.
+//! The work of a fit: a small first pass as a witness, searches for a base, and a first pass of all chains if they find none.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -190,7 +190,7 @@ where
                 share,
                 round: Round {
                     stages: 1,
-                    log_z: self.rounds.base_log_z + fitted.log_z - fitted.own_log_z,
+                    log_z: self.rounds.base_log_z + fitted.log_ratio,
                     standard_error: f64::INFINITY,
                     barrier: Barrier::unknown().global(),
                     evaluations: spent,
