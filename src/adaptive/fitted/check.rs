@@ -10,7 +10,7 @@ use super::{FitEffort, Fitted, FittedBase, Found, NotFitted, Refused, Witness};
 use crate::estimate::pareto_shape;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
-use crate::path::{AnnealingPath, dimension};
+use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse};
 
@@ -23,9 +23,9 @@ const LEAST_SHARE: f64 = 0.02;
 /// Effective number of all draws of a search below which no base is used, also as a share of the number in its last step.
 const FEWEST_EFFECTIVE: f64 = 8.0;
 const LEAST_OF_ALL: f64 = 0.25;
-/// Number of distributions of a search up to which one pair of searches decides. Targets that take more tend to have parts that
-/// both searches miss, which more draws find.
-const SIMPLE: usize = 4;
+/// Number of distributions of a search up to which one pair of searches decides; with just this number, it decides if this share of
+/// the last draws is effective. Targets that take more tend to have parts that both searches miss, which more draws find.
+const SIMPLE: (usize, f64) = (4, 0.5);
 /// Limits to the mass that a mixture may miss of states to which it was not fitted.
 struct Allowed {
     /// Log of the factor by which the mean of `p / (Z q)` may exceed its value under the target.
@@ -71,7 +71,7 @@ where
     P::At: Sync,
 {
     let target = CountedTarget::new(path.at(1.0), pulse);
-    let dimension = dimension(path);
+    let dimension = witness.states.first().map_or(1, DVector::len);
     let own_log_z = path.base().log_normalizer();
     let values = target.log_densities(&witness.states)?;
     let log_weights = vec![witness.log_ratio + own_log_z; values.len()];
@@ -89,6 +89,7 @@ where
             let of_other = (others * LIKELY_STEPS * size) as u64;
             target.later.set(effort.later.saturating_add(of_other));
             let plan = SearchPlan {
+                dimension,
                 size,
                 broad,
                 most: effort.allowance.saturating_sub(before) / 2,
@@ -159,7 +160,7 @@ where
             check_covered(&base, &draws, before, error, allowed)?;
         }
         check_log_z(&draws, [&one.all, &other.all], error)?;
-        if one.laws.len().max(other.laws.len()) > SIMPLE {
+        if searches.into_iter().any(is_intricate) {
             check_rise([&one.all, &other.all], earlier, error)?;
         }
         let at_target = searches.iter().flat_map(|search| drawn(&search.all, rng));
@@ -243,6 +244,12 @@ fn check_log_z(draws: &Weighted, searches: [&Weighted; 2], error: f64) -> Result
         }
     }
     Ok(())
+}
+
+/// Returns whether one pair of searches does not decide.
+fn is_intricate<P>(search: &Searched<P>) -> bool {
+    let laws = search.laws.len();
+    laws > SIMPLE.0 || (laws == SIMPLE.0 && search.draws.share() < SIMPLE.1)
 }
 
 /// Refuses searches whose log Z lies above log Z of the pair before: it is likely too low still. Without a pair before,

@@ -56,6 +56,8 @@ pub(super) fn fitted(
     before: &Laws,
     rng: &mut StreamRng,
 ) -> Option<Laws> {
+    // Where no draw lies on the support, there is nothing to fit.
+    states.first()?;
     let columns = Vec::from_iter(states.iter().map(|state| (*state).clone()));
     let mut states = DMatrix::from_columns(&columns);
     let mean = &states * DVector::from_column_slice(weights);

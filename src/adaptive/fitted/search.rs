@@ -8,7 +8,7 @@ use super::mixture::{Laws, fitted};
 use super::target::CountedTarget;
 use crate::model::{NormalizedModel, Sampleable, StudentT, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
-use crate::path::{AnnealingPath, dimension};
+use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::work::Halt;
 
@@ -74,7 +74,7 @@ impl Weighted {
 
     /// Returns the effective number of draws; 0 if none lies on the target's support.
     pub(super) fn effective(&self) -> f64 {
-        self.weights.effective_sample_size().max(0.0)
+        self.weights.effective_sample_size()
     }
 
     /// Returns the standard error of log Z.
@@ -92,6 +92,8 @@ impl Weighted {
 /// The settings of a search, and the draws of earlier ones.
 #[derive(Clone, Copy)]
 pub(super) struct SearchPlan<'e> {
+    /// Dimension of the states.
+    pub(super) dimension: usize,
     /// Number of draws in each step.
     pub(super) size: usize,
     /// Number of draws in each step whose multiples the first steps take.
@@ -104,8 +106,8 @@ pub(super) struct SearchPlan<'e> {
 
 impl SearchPlan<'_> {
     /// Returns the number of draws in a step.
-    fn draws(&self, step: usize, dimension: usize) -> usize {
-        let factor = BROAD.get(step).map_or(1, |most| dimension.min(*most));
+    fn draws(&self, step: usize) -> usize {
+        let factor = BROAD.get(step).map_or(1, |most| self.dimension.min(*most));
         self.size.max(self.broad * factor)
     }
 
@@ -155,13 +157,12 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let dimension = dimension(path);
     let (begun, later) = (target.spent(), target.later.get());
     let mut pool = Pool::new(plan.earlier);
     let (mut beta, mut at_target) = (0.0, 0);
     let (mut laws, mut fit, mut broad) = (Laws::new(), Laws::new(), Laws::new());
     for step in 0..MOST_STEPS {
-        let count = plan.draws(step, dimension);
+        let count = plan.draws(step);
         if target.spent() - begun + count as u64 > plan.most {
             break;
         }
@@ -182,7 +183,13 @@ where
                 all,
             }));
         }
-        beta = pool.next(beta, LEFT * pool.alive(count) as f64);
+        // A covariance takes one draw more than there are dimensions.
+        let least = (LEFT * pool.alive(count) as f64).max((plan.dimension + 1) as f64);
+        beta = pool.next(beta, least);
+        if beta == 0.0 {
+            // Too few draws lie on the target's support.
+            continue;
+        }
         let Some(found) = pool.fitted(beta, &fit, rng) else {
             break;
         };
@@ -404,6 +411,7 @@ mod tests {
             let counted = CountedTarget::new(path.at(1.0), &pulse);
             let mut rng = stream(3, Purpose::TESTING, dimension);
             let plan = SearchPlan {
+                dimension,
                 size: 256,
                 broad: 256,
                 most: u64::MAX,

@@ -20,13 +20,15 @@ use crate::{Error, Result};
 
 /// Divisor of a budget, or of what the usual rounds take. The quotient is the most that searches for a base may take.
 const DIVISOR: u64 = 4;
+/// The same divisor of a small budget where an error is asked for: the round after the searches needs few draws.
+const DIVISOR_FOR_ERROR: u64 = 2;
 /// Number of draws in a step of a search for each chain of the first pass by which searches are checked.
 const DRAWS_PER_CHAIN: usize = 3;
 /// Least number of these chains, and the number of their moves at each stage.
 const FEWEST_WITNESSES: usize = 8;
 const MOVES_OF_WITNESS: usize = 2;
-/// Divisor of a budget for the number of draws in a step, unless it is set.
-const STEPS_OF_BUDGET: u64 = 64;
+/// Number of steps that the searches of the first pair may take together, for the number of draws in a step, unless it is set.
+const STEPS: u64 = 16;
 
 /// Searches for a base. It is one block, so an interrupted search begins anew.
 struct FitTask<'s, 'p, P: AnnealingPath, K> {
@@ -102,7 +104,8 @@ where
         })
     }
 
-    /// Makes a small first pass. Returns the number of its evaluations, too.
+    /// Makes a small first pass, or one of all chains where the few lie off the target's support. Returns the number of
+    /// evaluations, too.
     fn witness(
         &self,
         effort: FitEffort,
@@ -110,33 +113,45 @@ where
         pulse: &mut Pulse<'_>,
     ) -> Result<(Witness<P::State>, u64), Halt> {
         let rounds = self.rounds;
-        let chains = (effort.draws / DRAWS_PER_CHAIN).max(FEWEST_WITNESSES);
         let moves = rounds.moves.unwrap_or(MOVES_OF_WITNESS);
-        let pass = rounds.first_pass(chains, rng.next_u64()).moves(moves);
         let of_searches = (2 * LIKELY_STEPS * effort.draws) as u64;
         let later = |_| effort.later.saturating_add(of_searches);
-        let arrived = pass.within(None, &later, pulse)?;
+        let mut pass = |chains| {
+            let pass = rounds.first_pass(chains, rng.next_u64()).moves(moves);
+            pass.within(None, &later, pulse)
+        };
+        let few = (effort.draws / DRAWS_PER_CHAIN).max(FEWEST_WITNESSES);
+        let (arrived, dead) = match pass(few) {
+            Err(Halt::Failed(Error::AllWeightsZero { .. })) => (pass(rounds.most_chains())?, few),
+            arrived => (arrived?, 0),
+        };
         let witness = Witness {
             states: arrived.states,
             log_ratio: arrived.found.log_z - rounds.base_log_z,
         };
-        Ok((witness, arrived.found.evaluations))
+        Ok((witness, arrived.found.evaluations + dead as u64))
     }
 
     /// Returns the number of draws in a step, the evaluations that all searches may take, and those of the later round.
     fn effort(&self) -> FitEffort {
         let rounds = self.rounds;
-        let most = rounds.most_chains();
-        let affordable = rounds
-            .budget
-            .map_or(u64::MAX, |budget| budget / STEPS_OF_BUDGET);
+        let (most, whole) = (
+            rounds.most_chains(),
+            rounds.budget.unwrap_or(rounds.usual()),
+        );
+        let allowance = match rounds.until_error {
+            Some(_) => (whole / DIVISOR_FOR_ERROR).min(whole.max(rounds.usual()) / DIVISOR),
+            None => whole / DIVISOR,
+        };
         let chains = match rounds.chains {
-            None => (affordable as usize).clamp(FEWEST_CHAINS, most),
+            None => {
+                usize::try_from(allowance / STEPS).map_or(most, |n| n.clamp(FEWEST_CHAINS, most))
+            }
             Some(_) => most,
         };
         FitEffort {
             draws: (DRAWS_PER_CHAIN * chains).div_ceil(DRAWS_PER_CHAIN + 1),
-            allowance: rounds.budget.unwrap_or(rounds.usual()) / DIVISOR,
+            allowance,
             error: rounds.error(),
             later: rounds.draws_ahead(),
         }
@@ -166,17 +181,7 @@ where
             return Ok(Single(self.unfitted(refused, 0, pulse)?));
         }
         let effort = self.effort();
-        let (witness, of_witness) = match self.witness(effort, &mut rng, pulse) {
-            // More chains may reach the target.
-            Err(Halt::Failed(Error::AllWeightsZero { .. })) => {
-                let refused = Refused {
-                    reason: NotFitted::Unreached,
-                    log_z: None,
-                };
-                return Ok(Single(self.unfitted(refused, 0, pulse)?));
-            }
-            found => found?,
-        };
+        let (witness, of_witness) = self.witness(effort, &mut rng, pulse)?;
         let effort = FitEffort {
             allowance: effort.allowance.saturating_sub(of_witness),
             ..effort
