@@ -133,7 +133,7 @@ fn a_budget_for_an_error_leaves_a_base() {
     let rounds = |seed| Rounds::new(&path, walk()).until_error(0.1).seed(seed);
     let runs = (0..10).map(|seed| rounds(seed).budget(20_000).fitted().run().unwrap());
     let fitted = Vec::from_iter(runs.filter(|run| run.fitted().is_some()));
-    assert!(fitted.len() >= 6, "{}", fitted.len());
+    assert!(fitted.len() >= 5, "{}", fitted.len());
     for run in &fitted {
         let error = run.log_z() - evidence;
         assert!(error.abs() < 4.0 * run.standard_error(), "{error}\n{run}");
