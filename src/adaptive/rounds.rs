@@ -176,11 +176,11 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Each mixture is checked by the draws of the *other* search: the means of `f / (Z q)` and of its log over these draws
     /// must not exceed their values under the target, which draws of q give. The base must cover the chains of a small first
     /// pass in the same way, which move where the searches draw: these may end in the largest of many modes. The searches must agree in log Z, and the tail of
-    /// `f / q` must be light (Pareto shape below .9). If a check fails, or if a mixture has more than 4 distributions, two
-    /// more searches have twice as many draws in a step. They go on from all draws before, and must agree with log Z of the
+    /// `f / q` must be light (Pareto shape below .9). If a check fails, or if a mixture has more than 4 distributions (or 4, and fewer
+    /// than half of its draws are effective), two more searches have twice as many draws in a step. They go on from all draws before, and must agree with log Z of the
     /// searches before. If the sixth pair fails, too, or the next would take more than a quarter of the budget (of the
-    /// evaluations of eight rounds without this method; with an error to reach, half of a small budget), all rounds start from the path's own base, and the printed result says so
-    /// ([`RoundsRun::not_fitted`]).
+    /// evaluations of eight rounds without this method; with an error to reach, half of a small budget), all rounds start from
+    /// the path's own base, and the printed result says so ([`RoundsRun::not_fitted`]).
     ///
     /// No check sees a mode that both searches miss, so the result can be too low without a warning. They miss modes of less volume
     /// than another one: of two with half of the mass each and deviations of .7 and 1 in six dimensions, in half of the runs. The
