@@ -182,9 +182,11 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// evaluations of eight rounds without this method; with an error to reach, half of a small budget), all rounds start from
     /// the path's own base, and the printed result says so ([`RoundsRun::not_fitted`]).
     ///
-    /// No check sees a mode that both searches miss, so the result can be too low without a warning. They miss modes of less volume
-    /// than another one: of two with half of the mass each and deviations of .7 and 1 in six dimensions, in half of the runs. The
-    /// evidence page has the table. More [`chains`](Self::chains) find more.
+    /// A mode that is narrow beside another has few draws while the path is wide. A draw shows it if `f_beta` falls and rises again on the
+    /// way from the nearest distribution (the hill-valley test, Ursem 1999). It becomes a distribution of its own. A mode that no
+    /// draw shows is missed without a warning, so the result can be too low: of two modes with half of the mass each and
+    /// deviations of .25 and 1 in five dimensions, in nearly all runs. The evidence page has a table. More
+    /// [`chains`](Self::chains) find more.
     ///
     /// [`states`](crate::ais::Run::states) are the draws with their weights, the [barrier](RoundsRun::barrier) is the
     /// distance from q to the target, and the [kernel](RoundsRun::kernel) is as given. The first entry of

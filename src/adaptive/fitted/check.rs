@@ -2,9 +2,9 @@
 
 use nalgebra::DVector;
 
-use super::search::{
-    LIKELY_STEPS, SearchPlan, Searched, Weighted, joined, search, systematic, with_own,
-};
+use super::mixture::{joined, with_own};
+use super::pool::{Weighted, systematic};
+use super::search::{LIKELY_STEPS, SearchPlan, Searched, search};
 use super::target::CountedTarget;
 use super::{FitEffort, Fitted, FittedBase, Found, NotFitted, Refused, Witness};
 use crate::estimate::pareto_shape;
@@ -80,6 +80,7 @@ where
         reason: NotFitted::Unreached,
         log_z: None,
     });
+    let mut leads = Vec::new();
     for pair in 0..PAIRS {
         let before = target.spent();
         let broad = effort.draws << pair;
@@ -95,12 +96,15 @@ where
                 most: effort.allowance.saturating_sub(before) / 2,
                 // Nothing but their check ties the first searches to the witness.
                 earlier: if pair == 0 { &[] } else { &earlier },
+                leads: &leads,
             };
             searches.extend(search(path, plan, &target, rng)?);
         }
         if let [one, other] = searches.as_slice() {
             found = checked(path, [one, other], &earlier, effort.error, rng);
         }
+        let centres = searches.iter().flat_map(|search| &search.laws);
+        leads = Vec::from_iter(centres.map(|(_, law)| law.gaussian().mean().clone()));
         earlier.extend(searches.into_iter().map(|search| search.all));
         // The next searches take twice as many evaluations.
         let next = target.spent() + 2 * (target.spent() - before);

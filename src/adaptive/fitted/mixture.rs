@@ -2,8 +2,10 @@
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
-use crate::model::{Gaussian, StudentT};
+use super::super::base_search::MixtureBase;
+use crate::model::{Gaussian, NormalizedModel, StudentT};
 use crate::num::log_sum_exp;
+use crate::path::AnnealingPath;
 use crate::random::{StreamRng, draw_index};
 
 /// Student t distributions with their shares in a mixture.
@@ -11,10 +13,12 @@ pub(super) type Laws = Vec<(f64, StudentT)>;
 
 /// Degrees of freedom of the distributions. Five leave a variance to the weights of a target with tails like those of a
 /// Student t of 2.5 degrees or more.
-const DEGREES: f64 = 5.0;
+pub(super) const DEGREES: f64 = 5.0;
 /// Factor of the scale matrices: deviations are 5% wider, since a base that is too narrow costs more draws than one that
 /// is too wide.
 const WIDENING: f64 = 1.05 * 1.05;
+/// Scale matrix of a distribution, relative to the covariance of the draws. That of a Student t is smaller than its covariance.
+pub(super) const SCALE: f64 = WIDENING * (DEGREES - 2.0) / DEGREES;
 /// Largest number of components.
 const MOST: usize = 64;
 /// Number of steps of expectation maximisation from each start.
@@ -47,6 +51,23 @@ struct GaussianPart {
     covariance: DMatrix<f64>,
 }
 
+/// Returns mixtures as one mixture, each with its share.
+pub(super) fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) -> Laws {
+    let scaled = mixtures.into_iter().flat_map(|(share, laws)| {
+        let laws = laws.iter();
+        laws.map(move |(own, law)| (share * own, law.clone()))
+    });
+    scaled.collect()
+}
+
+/// Returns the mixture of `laws` and the path's own base, which has the rest.
+pub(super) fn with_own<P>(path: &P, laws: Laws) -> MixtureBase<P, StudentT>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    MixtureBase::with_log_z(path.clone(), path.base().log_normalizer(), laws)
+}
+
 /// Fits a mixture of Student t distributions to draws, whose weights sum to 1 and which count as `count` draws. The number
 /// of distributions grows by half while it raises the likelihood enough. Returns `None` if a direction does not vary.
 pub(super) fn fitted(
@@ -70,12 +91,10 @@ pub(super) fn fitted(
         weights: weights.to_vec(),
         count,
     };
-    // The scale matrix of a Student t is smaller than its covariance.
-    let scale = WIDENING * (DEGREES - 2.0) / DEGREES;
     let own = |(share, law): &(f64, StudentT)| {
         let mut mean = law.gaussian().mean() - &mean;
         factor.solve_lower_triangular_mut(&mut mean);
-        let mut half = law.gaussian().covariance() / scale;
+        let mut half = law.gaussian().covariance() / SCALE;
         factor.solve_lower_triangular_mut(&mut half);
         let mut covariance = half.transpose();
         factor.solve_lower_triangular_mut(&mut covariance);
@@ -87,7 +106,7 @@ pub(super) fn fitted(
     };
     let parts = likeliest(&draws, before.iter().map(own).collect(), rng)?;
     let law = |part: GaussianPart| {
-        let covariance = &factor * part.covariance * factor.transpose() * scale;
+        let covariance = &factor * part.covariance * factor.transpose() * SCALE;
         let symmetric = (&covariance + covariance.transpose()) * 0.5;
         let gaussian = Gaussian::new(&mean + &factor * part.mean, symmetric).ok()?;
         Some((part.share, StudentT::exact(gaussian, DEGREES).ok()?))
@@ -95,7 +114,7 @@ pub(super) fn fitted(
     parts.into_iter().map(law).collect()
 }
 
-fn weighted_covariance(deviations: &DMatrix<f64>, weights: &[f64]) -> DMatrix<f64> {
+pub(super) fn weighted_covariance(deviations: &DMatrix<f64>, weights: &[f64]) -> DMatrix<f64> {
     let mut scaled = deviations.clone();
     let roots = weights.iter().map(|weight| weight.sqrt());
     for (mut column, root) in scaled.column_iter_mut().zip(roots) {

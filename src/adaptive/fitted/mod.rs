@@ -3,6 +3,8 @@
 mod base;
 mod check;
 mod mixture;
+mod modes;
+mod pool;
 mod search;
 mod target;
 mod task;

@@ -387,6 +387,33 @@ fn a_narrow_mode_that_was_lost_is_noticed() {
 }
 
 /// The own base counts in the mixture by its log normaliser, so a wrong one is refused and an uncertain one not used.
+/// Modes of deviations 1 and .3, with half of the mass each. Without the test for valleys a third of the runs miss the narrow one.
+#[test]
+fn a_narrow_mode_beside_a_wide_one_is_found() {
+    let prior = Priors::new(vec![Prior::uniform(-10.0, 10.0).unwrap(); 3]).unwrap();
+    let mode =
+        |mean, deviation| Gaussian::isotropic(DVector::from_element(3, mean), deviation).unwrap();
+    let modes = GaussianMixture::new([(0.5, mode(-3.0, 1.0)), (0.5, mode(3.0, 0.3))]).unwrap();
+    let log_likelihood = |x: &[f64]| modes.log_density(&DVector::from_column_slice(x));
+    let path = TemperedPath::new(
+        &prior,
+        prior.likelihood(FunctionModel::of_slices(log_likelihood)),
+    );
+    let evidence = modes.log_normalizer() - 3.0 * 20_f64.ln();
+    let mut fitted = 0;
+    for seed in 0..10 {
+        let rounds = Rounds::new(&path, walk()).until_error(0.1).seed(seed);
+        let run = rounds.fitted().run().unwrap();
+        let error = run.log_z() - evidence;
+        assert!(
+            error.abs() < 4.0 * run.standard_error(),
+            "{seed}: {error}\n{run}"
+        );
+        fitted += usize::from(run.fitted().is_some());
+    }
+    assert!(fitted >= 8, "{fitted}");
+}
+
 #[test]
 fn the_normaliser_of_the_base_is_checked() {
     let base = |log_z: f64| {

@@ -64,8 +64,8 @@ def evidence(
         misleads it: compare with "prior"
     fitted : draw the rounds from a law that two searches fit to the posterior; often a tenth to a hundredth of the evaluations.
         A small first pass checks them. If they disagree, the rounds start from the prior, and the text of
-        the result says so. A mode narrower than another is often missed without a warning (deviations of .7 and 1 in 6 dimensions: in
-        half of the runs): more `chains` (draws in a step) find more, and `run.challenge(budget=20_000)` looks for it
+        the result says so. A mode much narrower than another is missed without a warning (deviations of .25 and 1 in 5 dimensions: in
+        nearly all runs): more `chains` (draws in a step) find more, and `run.challenge(budget=20_000)` looks for it
     step_size : where the tuning of the kernel starts
     leapfrog : steps of each Hamiltonian trajectory
     block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own. A

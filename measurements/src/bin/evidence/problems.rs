@@ -58,6 +58,15 @@ fn uniform(dimension: usize, low: f64, high: f64) -> Result<Priors> {
     Priors::new(vec![Prior::uniform(low, high)?; dimension])
 }
 
+/// Dimensions, and deviations of a mode with half of the mass beside one of deviation 1.
+const NARROW: &[(usize, &[f64])] = &[
+    (2, &[0.3, 0.2, 0.1]),
+    (3, &[0.6, 0.5, 0.4, 0.3]),
+    (5, &[0.25]),
+    (6, &[0.9, 0.8, 0.7, 0.6]),
+    (12, &[0.9, 0.8]),
+];
+
 pub fn all() -> Result<Vec<Posterior>> {
     let mut all = vec![
         normal()?,
@@ -76,7 +85,11 @@ pub fn all() -> Result<Vec<Posterior>> {
             all.push(modes(dimension, share, 1.0)?);
         }
     }
-    all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?]);
+    for (dimension, deviations) in NARROW {
+        for &deviation in *deviations {
+            all.push(modes(*dimension, 0.5, deviation)?);
+        }
+    }
     all.extend([student()?, funnel()?, regression(5)?, scales()?]);
     Ok(all)
 }
