@@ -32,12 +32,12 @@ const PLACES: [f64; 4] = [0.0, 0.5, 0.75, 1.0];
 const NARROWER: f64 = 0.5;
 
 /// A mixture, the last of whose distributions are modes that a fit does not have.
-pub(super) struct Mixture {
+pub(super) struct WithModes {
     pub(super) laws: Laws,
     modes: usize,
 }
 
-impl Mixture {
+impl WithModes {
     pub(super) fn empty() -> Self {
         Self {
             laws: Laws::new(),
@@ -108,16 +108,16 @@ where
     pub(super) fn beside(
         &self,
         fit: &Laws,
-        before: &Mixture,
+        before: &WithModes,
         pool: &Pool<'_, MixtureBase<P, StudentT>>,
-    ) -> Result<Mixture, Halt> {
-        let alone = Mixture::of(fit, &Laws::new());
+    ) -> Result<WithModes, Halt> {
+        let alone = WithModes::of(fit, &Laws::new());
         let known = Vec::from_iter(before.modes().map(|mode| &before.laws[mode].1));
         let centres = Vec::from_iter(known.iter().map(|law| law.gaussian().mean()));
         let parted = self.parted(&alone, &centres)?;
         let kept = known.into_iter().zip(parted).filter(|(_, parted)| *parted);
         let mut modes: Laws = kept.map(|(law, _)| self.moved(fit, law, pool)).collect();
-        let mut all = Mixture::of(fit, &modes);
+        let mut all = WithModes::of(fit, &modes);
         while self.beta < 1.0 && modes.len() < MOST {
             let outlying = self.outlying(&all, pool);
             let parted = self.parted(&all, &outlying)?;
@@ -130,7 +130,7 @@ where
                 break;
             };
             modes.push((SHARE, law));
-            all = Mixture::of(fit, &modes);
+            all = WithModes::of(fit, &modes);
         }
         Ok(all)
     }
@@ -142,7 +142,7 @@ where
     }
 
     /// Returns whether a valley parts each state from the centre of the nearest distribution.
-    fn parted(&self, mixture: &Mixture, states: &[&DVector<f64>]) -> Result<Vec<bool>, Halt> {
+    fn parted(&self, mixture: &WithModes, states: &[&DVector<f64>]) -> Result<Vec<bool>, Halt> {
         let way = |state: &&DVector<f64>| {
             let centre = mixture.nearest(state).gaussian().mean();
             PLACES.map(|place| centre + (*state - centre) * place)
@@ -158,7 +158,7 @@ where
     /// Returns the draws and leads at which the ratio of the tempered target to the mixture is largest.
     fn outlying<'p>(
         &'p self,
-        mixture: &Mixture,
+        mixture: &WithModes,
         pool: &'p Pool<'_, MixtureBase<P, StudentT>>,
     ) -> Vec<&'p DVector<f64>> {
         let base = with_own(self.path, mixture.laws.clone());
@@ -180,7 +180,7 @@ where
         mode: &StudentT,
         pool: &Pool<'_, MixtureBase<P, StudentT>>,
     ) -> (f64, StudentT) {
-        let both = Mixture::of(fit, &vec![(SHARE, mode.clone())]);
+        let both = WithModes::of(fit, &vec![(SHARE, mode.clone())]);
         let shares = both.shares_of_modes(&pool.states).concat();
         let all = WeightSums::of(pool.log_weights(self.beta));
         let of_mode = pool.log_weights(self.beta).zip(shares).map(|(w, r)| w + r);
@@ -195,7 +195,7 @@ where
         let mean = &states * DVector::from_column_slice(&shares);
         states.column_iter_mut().for_each(|mut x| x -= &mean);
         let dimension = mean.len() as f64;
-        let near = Mixture::of(fit, &Laws::new());
+        let near = WithModes::of(fit, &Laws::new());
         let near = near.nearest(mode.gaussian().mean()).gaussian().covariance() * NARROWER;
         let own = weighted_covariance(&states, &shares) * SCALE;
         let scale = (near * dimension + own * count) / (dimension + count);
@@ -247,7 +247,7 @@ mod tests {
             leads,
             of_leads: &of_leads,
         };
-        let mut found = search.beside(&fit, &Mixture::empty(), &pool).unwrap();
+        let mut found = search.beside(&fit, &WithModes::empty(), &pool).unwrap();
         // A mode moves to its draws, and stays while the fit does not have it.
         found = search.beside(&fit, &found, &pool).unwrap();
         let with_mode = Vec::from_iter(found.modes().map(|mode| found.laws[mode].clone()));

@@ -4,7 +4,7 @@ use nalgebra::DVector;
 
 use super::super::base_search::MixtureBase;
 use super::mixture::{Laws, joined, with_own};
-use super::modes::{Mixture, ModeSearch};
+use super::modes::{ModeSearch, WithModes};
 use super::pool::{Pool, Weighted};
 use super::target::CountedTarget;
 use crate::model::{NormalizedModel, Sampleable, StudentT};
@@ -103,7 +103,7 @@ where
     let mut pool = Pool::new(plan.earlier);
     let (mut beta, mut at_target) = (0.0, 0);
     let of_leads = target.log_densities(plan.leads)?;
-    let (mut laws, mut fit, mut broad) = (Laws::new(), Mixture::empty(), Laws::new());
+    let (mut laws, mut fit, mut broad) = (Laws::new(), WithModes::empty(), Laws::new());
     let mut waits = 0;
     for step in 0..MOST_STEPS {
         let count = plan.draws(step);
