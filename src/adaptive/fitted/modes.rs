@@ -27,8 +27,8 @@ const TESTED: usize = 8;
 const DEPTH: f64 = 0.5;
 /// Places on the way from a centre to a draw.
 const PLACES: [f64; 4] = [0.0, 0.5, 0.75, 1.0];
-/// Covariance of a new mode, relative to that of the nearest distribution. In an estimate it counts as much as one draw for each
-/// dimension.
+/// Covariance of a new mode, relative to the covariance of the nearest distribution. Where draws estimate the covariance of a mode, this
+/// value counts as much as one draw for each dimension.
 const NARROWER: f64 = 0.5;
 
 /// A mixture, the last of whose distributions are modes that a fit does not have.

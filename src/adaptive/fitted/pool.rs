@@ -86,7 +86,7 @@ pub(super) fn systematic(
     })
 }
 
-/// Returns the log density on the geometric path, from those of its ends.
+/// Returns the log density on the geometric path at `beta`, where the base and the target have these log densities.
 pub(super) fn tempered(beta: f64, base: f64, target: f64) -> f64 {
     // A density of 0 has no part in a product with the exponent 0.
     match beta {

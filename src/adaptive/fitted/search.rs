@@ -28,7 +28,7 @@ const LEFT: f64 = 0.2;
 /// of the number in a step.
 const ENOUGH: f64 = 0.25;
 const ENOUGH_OF_ALL: f64 = 0.75;
-/// Largest number of steps in which modes that a fit does not have keep the others at their beta.
+/// Number of steps without progress in beta after which modes that a fit does not have no longer hold it.
 const MOST_WAITS: usize = 12;
 /// Largest number of steps at the target, and of all.
 const AT_TARGET: usize = 12;
